@@ -195,7 +195,7 @@ enum {
                                  the target */
 };
 
-/* Returns the statistics of an empty row: merging them with others changes nothing. */
+/* Returns the statistics of an empty row: merging them with others changes no sum. */
 WHET_API whet_stats whet_stats_empty(void);
 
 /*
@@ -660,8 +660,8 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * A row of a quantised type is a sequence of whole blocks without gaps:
  * head_dim (for k) or value_dim (for v) must be a multiple of 32. Address and
  * strides must be even; the element stride is ignored. Elements are converted to
- * f32 exactly; those of types with a minimum m (q4_1, q5_1) are rounded. A scale or
- * minimum that is not finite affects only the queries that see its position.
+ * f32 exactly, except those of types with a minimum m (q4_1, q5_1), which are rounded.
+ * A scale or minimum that is not finite affects only the queries that see its position.
  *
  * For WHET_CUSTOM, to_f32 converts one position's row of n elements to floats.
  * The element stride is ignored; the other strides must be given.
@@ -798,8 +798,8 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * zero.
  *
  * A gradient is computed if its pointer is set: q.data, k.data, v.data and bias.data
- * of this struct, policies, sinks, alibi_slopes and betas; leave the others NULL. The
- * gradients are overwritten, not added to. None may overlap an input or another
+ * of this struct, policies, sinks, alibi_slopes and betas, each of which may be NULL.
+ * The gradients are overwritten, not added to. None may overlap an input or another
  * output. Those of sinks, slopes and parameters of policies are summed over all rows
  * that use them. Asking for gradients of sinks or slopes that were not given returns
  * WHET_ERROR_ARGUMENT; asking for those of quantised or custom k and v returns

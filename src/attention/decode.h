@@ -55,7 +55,9 @@ typedef struct decode_work {
     float *unit; /* see invariant.h */
     size_t weights_stride, outputs_stride;
     /* where maps are made row by row, of the slice's first row; NULL elsewhere: */
-    float *part_max; /* [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on */
+    /* [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on; NULL if chunks are not
+     * whole parts, as those over MPI ranks, since a part must belong to one task. */
+    float *part_max;
     bool *part_live; /* whether a part has coefficients other than zero: others are not stored */
     size_t parts;
     /* with skip, of the slice's first block: */

@@ -270,7 +270,7 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     w.converted = arena_part(scratch, at.converted);
     w.gathered = arena_part(scratch, at.gathered);
     w.unit = arena_part(scratch, at.unit);
-    if (w.shape.mapped && !w.shape.invariant) {
+    if (w.shape.mapped && !w.shape.invariant && w.shape.chunk_keys % ROW_PART == 0) {
         w.parts = (a->keys + ROW_PART - 1) / ROW_PART;
         w.part_max = (float *)arena_part(base, at.part_max) + row * w.parts;
         w.part_live = (bool *)arena_part(base, at.part_live) + row * w.parts;

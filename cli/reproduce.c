@@ -259,13 +259,12 @@ int command_reproduce(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "reproduce",
         .operands = "",
-        .about =
-            "Makes the paper's table and figures on max retrieval, says which of them were\n"
-            "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
-            "whet; one more is trained during the run. It can be stopped at any time; the\n"
-            "same command continues. The experiment on CLRS-Text trains language models for\n"
-            "half an hour or more and runs only when asked for: --only clrs. Under mpirun,\n"
-            "the work is dealt to the ranks, which must see the same folder.\n",
+        .about = "Makes the paper's table and figures on max retrieval, says which of them were\n"
+                 "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
+                 "whet; one more is trained during the run. It can be stopped at any time; the\n"
+                 "same command continues. The experiment on CLRS-Text trains language models for\n"
+                 "half an hour or more and runs only when asked for: --only clrs. Under mpirun,\n"
+                 "the work is dealt to the ranks, which must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,

@@ -208,6 +208,7 @@ void whet_decode_value_chunk(decode_work *w) {
     const whet_attention *a = w->slice.attention;
     size_t low, high, row_count = w->shape.row_count;
     live_keys live;
+    live.words = 0;
     whet_decode_visible_keys(w, &low, &high);
     if (w->shape.invariant) {
         weigh_rows(w, w->start, w->start + w->shape.chunk_keys, &live);

@@ -104,7 +104,8 @@ void whet_find_query_sets(const kv_slice *slice, const query_sets_layout *at, vo
             listed = finish_set(&gathered, words, listed);
         start_set(&gathered, &sets->set[sets->count++], query, own, keys, words, is_plain);
     }
-    finish_set(&gathered, words, listed);
+    if (gathered.set)
+        finish_set(&gathered, words, listed);
 }
 
 size_t whet_place_in_set(const query_set *set, size_t key) {

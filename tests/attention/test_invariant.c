@@ -31,7 +31,8 @@ typedef struct problem {
 
 /* Queries [first, first + count) over so many keys; out and stats are [head][count]. */
 static void run(const problem *p, size_t first, size_t count, size_t keys, whet_executor *executor,
-                float *out, whet_stats *stats) {
+                float *out, /* NOLINT(readability-non-const-parameter): it is written */
+                whet_stats *stats) {
     whet_attention a = p->e.attention;
     a.q.data = (const char *)a.q.data + (ptrdiff_t)first * a.q.stride[2];
     a.queries = count;
@@ -132,8 +133,8 @@ static void compare(const problem *p, size_t which, size_t first, size_t count, 
     for (size_t head = 0; head < HEADS; head++)
         for (size_t i = 0; i < count; i++) {
             size_t own = head * count + i, alone = head * QUERIES + first + i;
-            outputs += memcmp(out + own * DIM, p->alone + alone * DIM, DIM * sizeof *out) != 0;
-            statistics += memcmp(&stats[own], &p->stats[alone], sizeof *stats) != 0;
+            outputs += !same_bytes(out + own * DIM, p->alone + alone * DIM, DIM * sizeof *out);
+            statistics += !same_bytes(&stats[own], &p->stats[alone], sizeof *stats);
         }
     CHECK_MSG(outputs + statistics == 0,
               "problem %zu (%s), queries %zu to %zu, %zu more keys: %zu outputs and %zu statistics",

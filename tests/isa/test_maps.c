@@ -253,7 +253,7 @@ static entry_terms softpick_entry(const panel *p, size_t j, size_t lane) {
 
 /* -p L^2 (exp(t) - 1 - t) / t^2 with L = -ln p and t = (a - 1) L, as in policy/entmax.c. */
 static entry_terms entmax_entry_of(double p, double a) {
-    double log_p = log(p), t = (1 - a) * log_p;
+    double log_p = p > 0 ? log(p) : -(double)INFINITY, t = (1 - a) * log_p;
     double rest = t < 1e-3 ? 0.5 + t / 6 : (expm1(t) - t) / (t * t);
     double own = pow(p, 2 - a);
     if (!(p > 0))
@@ -340,8 +340,8 @@ static size_t count_wrong_gradients(const panel *before, const float *grads_befo
     for (size_t i = 0; i < p->keys * p->lanes; i++) {
         size_t lane = i % p->lanes, j = i / p->lanes;
         if (!(p->chosen[lane] > 0)) {
-            wrong += memcmp(&p->weights[i], &before->x[i], sizeof(float)) != 0 ||
-                     memcmp(&grads[i], &grads_before[i], sizeof(float)) != 0;
+            wrong += !same_bytes(&p->weights[i], &before->x[i], sizeof(float)) ||
+                     !same_bytes(&grads[i], &grads_before[i], sizeof(float));
             continue;
         }
         if (before->x[i] == -INFINITY) {
@@ -458,8 +458,8 @@ TEST(sticks_are_climbed_and_descended) {
         for (size_t lane = 0; lane < p.lanes; lane++)
             if (p.chosen[lane] > 0)
                 wrong += count_wrong_sticks(&p, before, grads, base, sums, lane);
-        for (size_t at = 0; at < count; at++)
-            if (!(p.chosen[at % p.lanes] > 0))
+        for (size_t at = 0, lane = 0; at < count; at++, lane = lane + 1 < p.lanes ? lane + 1 : 0)
+            if (!(p.chosen[lane] > 0))
                 wrong += p.weights[at] != p.x[at] || grads[at] != before[at];
         CHECK_MSG(wrong == 0, "%zu wrong of %zu keys", wrong, keys);
         guarded_free(before);

@@ -77,7 +77,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void check_skip(const char *form
 
 // Compares bits, for NaN, the sign of zero and memory that must not change.
 static inline bool same_bytes(const void *a, const void *b, size_t bytes) {
-    return memcmp(a, b, bytes) == 0;
+    return bytes == 0 || (a && b && memcmp(a, b, bytes) == 0);
 }
 
 // Ends the test and lists it as skipped, with a reason (a printf format).

@@ -54,9 +54,9 @@ typedef struct decode_work {
     char *gathered;
     float *unit; /* see invariant.h */
     size_t weights_stride, outputs_stride;
-    /* where maps are made row by row, of the slice's first row; NULL elsewhere: */
-    /* [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on; NULL if chunks are not
-     * whole parts, as those over MPI ranks, since a part must belong to one task. */
+    /* Where maps are made row by row, of the slice's first row; NULL elsewhere, and where chunks
+     * are not whole parts, as over MPI ranks: a part must belong to one task.
+     * [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on */
     float *part_max;
     bool *part_live; /* whether a part has coefficients other than zero: others are not stored */
     size_t parts;

@@ -114,8 +114,8 @@ static size_t keys_in_sight(const whet_attention *a) {
     return seen < a->keys ? seen : a->keys;
 }
 
-/* Keys per chunk for a number of heads per task: whole parts, whose maxima and blocks, whose
- * weights are those of one task. */
+/* Keys per chunk for a number of heads per task: whole parts, because the maximum of a part and
+ * the weight of a block of values must come from one task. */
 static size_t chunk_of(size_t heads) {
     size_t keys = CHUNK / heads / KERNEL_PART * KERNEL_PART;
     return keys > CHUNK_LEAST ? keys : CHUNK_LEAST;

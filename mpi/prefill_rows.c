@@ -237,7 +237,7 @@ static void find_stats(const block_part *x, const part_row *r, row_message *m) {
 static void find_weights(void *argument, size_t i, size_t worker) {
     const block_part *x = argument;
     part_row r;
-    map_coefficients found = {0, 0, 0};
+    map_coefficients found = {0};
     double rest = 1;
     (void)worker;
     take_row(&r, x, i);
@@ -426,7 +426,7 @@ static bool finish_row(row_plan *p, const piece_split *x, const double *numbers)
     for (size_t i = 0; numbers && i < p->s.a.value_dim; i++)
         out[i] = found->out[i];
     if (r->state->mapped)
-        whet_mpi_report_map(r, &(map_coefficients){found->largest, found->entropy, 0});
+        whet_mpi_report_map(r, &(map_coefficients){.largest = found->largest, .entropy = found->entropy});
     return whet_decode_finish_row(&w, x->at.query * per_kv + x->at.head % per_kv, sums, out, NULL,
                                   WHET_OK) != WHET_OK;
 }

@@ -159,7 +159,7 @@ map_coefficients whet_mpi_store_map(const split_row *r, const row_view *logits, 
 void whet_mpi_store_sink(const split_row *r) {
     mapped_part x;
     take_sink(&x, r);
-    r->search->sink = (map_coefficients){0, 0, 0};
+    r->search->sink = (map_coefficients){0};
     if (!x.job.map->forward)
         r->search->sink = whet_map_store(&x.m, x.job.map, &r->search->map.solution);
 }

@@ -23,7 +23,7 @@ is_as_recorded() {
     "$WHET_SOURCE_DIR/tools/abi.sh" "$header" "$WHET_LIB" "$cc" >"$SCRATCH/now.txt" || return 1
     diff -u "$recorded" "$SCRATCH/now.txt" && return 0
     if [ "$(head -n 1 "$recorded")" = "$(head -n 1 "$SCRATCH/now.txt")" ]; then
-        echo "The ABI has changed without a new version: raise WHET_VERSION_MINOR in whet.h, then run make abi."
+        echo "The ABI has changed without a new version: raise WHET_VERSION_MINOR in whet.h unless it is unreleased, then run make abi."
     else
         echo "There is a new version: record its ABI with make abi."
     fi

@@ -4,6 +4,7 @@
  * policies that do not fit, outputs that overlap anything. A refused call leaves
  * the plan and the outputs alone.
  */
+#include "reference/reference.h"
 #include "support/check.h"
 #include "whet.h"
 
@@ -272,7 +273,7 @@ TEST(types_that_a_tensor_cannot_have_are_refused) {
     whet_tensor *const tensors[] = {&a.q, &a.k, &a.v};
     for (size_t i = 0; i < 3; i++) {
         a = sound();
-        tensors[i]->type = (whet_type)(WHET_IQ4_NL + 1);
+        tensors[i]->type = (whet_type)(REFERENCE_LAST_TYPE + 1);
         STATUS(WHET_ERROR_ARGUMENT);
         tensors[i]->type = (whet_type)1000;
         STATUS(WHET_ERROR_ARGUMENT);

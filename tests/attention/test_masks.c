@@ -4,6 +4,7 @@
  * reference; and that what is masked may hold anything.
  */
 #include "attention/example.h"
+#include "reference/reference.h"
 #include "support/check.h"
 #include "support/isa.h"
 #include "whet.h"
@@ -315,7 +316,7 @@ static example example_for_garbage(size_t queries, size_t keys, whet_type type, 
 
 TEST(keys_after_the_last_query_may_hold_anything) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
-        for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
+        for (whet_type type = WHET_F32; type <= REFERENCE_LAST_TYPE; type++) {
             example e = example_for_garbage(some_queries[i], 300, type, i);
             e.attention.flags = WHET_CAUSAL;
             e.attention.offset = 130;
@@ -343,7 +344,7 @@ TEST(keys_that_only_later_queries_see_spoil_these_alone) {
 
 TEST(keys_outside_a_window_may_hold_anything) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
-        for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
+        for (whet_type type = WHET_F32; type <= REFERENCE_LAST_TYPE; type++) {
             example e = example_for_garbage(some_queries[i], 400, type, i);
             e.attention.offset = 150;
             e.attention.window = 30;
@@ -360,7 +361,7 @@ TEST(keys_outside_a_window_may_hold_anything) {
 
 TEST(masked_keys_may_hold_anything) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
-        for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
+        for (whet_type type = WHET_F32; type <= REFERENCE_LAST_TYPE; type++) {
             example e = example_for_garbage(some_queries[i], 300, type, i);
             example_mask(&e, 0, i % 2 ? WHET_F16 : WHET_F32, 0); /* the same for all rows */
             for (size_t j = 0; j < 300; j++) {
@@ -435,7 +436,7 @@ TEST(a_bad_value_masked_for_some_rows_spoils_the_others_alone) {
  * of addresses. */
 TEST(keys_that_nobody_sees_may_lie_anywhere) {
     static float alone[32], far[32]; /* before all that keys and values span */
-    for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
+    for (whet_type type = WHET_F32; type <= REFERENCE_LAST_TYPE; type++) {
         example e = example_new((example_shape){
             .head_dim = 32, .queries = 1, .keys = 1, .k_type = type, .v_type = type});
         e.attention.out.data = alone;

@@ -242,7 +242,7 @@ static void check_pieces(struct rng *rng, check_function *check, whet_type type)
 static void check_types(check_function *check, uint64_t seed,
                         void (*of_type)(struct rng *, check_function *, whet_type)) {
     struct rng rng = rng_seeded(seed);
-    for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
+    for (whet_type type = WHET_F32; type <= REFERENCE_LAST_TYPE; type++) {
         of_type(&rng, check, type);
     }
 }

@@ -31,6 +31,7 @@ size_t reference_size(whet_type type);
 double reference_load(const void *at, whet_type type);
 
 /* Whether elements of a type are in blocks of 32. */
+#define REFERENCE_LAST_TYPE WHET_IQ4_NL
 bool reference_is_quantised(whet_type type);
 
 /* Bytes of a row of n elements in any type of keys and values but a caller's own, and one of its

@@ -125,7 +125,8 @@ static whet_status finish_row(decode_plan *p, size_t row, const double *sums,
                       .first = sums[SUM_FIRST]};
     split_row split = whet_mpi_split_row(p, &at, row);
     if (at.state->mapped)
-        whet_mpi_report_map(&split, &(map_coefficients){.largest = sums[SUM_LARGEST], .entropy = sums[SUM_ENTROPY]});
+        whet_mpi_report_map(&split, &(map_coefficients){.largest = sums[SUM_LARGEST],
+                                                        .entropy = sums[SUM_ENTROPY]});
     return whet_decode_finish_row(&at.w, at.r, all, sums + SUM_VALUES, first_bad_row, status);
 }
 

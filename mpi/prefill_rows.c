@@ -426,7 +426,8 @@ static bool finish_row(row_plan *p, const piece_split *x, const double *numbers)
     for (size_t i = 0; numbers && i < p->s.a.value_dim; i++)
         out[i] = found->out[i];
     if (r->state->mapped)
-        whet_mpi_report_map(r, &(map_coefficients){.largest = found->largest, .entropy = found->entropy});
+        whet_mpi_report_map(
+            r, &(map_coefficients){.largest = found->largest, .entropy = found->entropy});
     return whet_decode_finish_row(&w, x->at.query * per_kv + x->at.head % per_kv, sums, out, NULL,
                                   WHET_OK) != WHET_OK;
 }

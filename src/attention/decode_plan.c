@@ -6,6 +6,7 @@
 #include "attention/invariant.h"
 #include "base/checked.h"
 #include "base/element_types.h"
+#include "policy/descriptor.h"
 
 #define CHUNK 1024       /* keys per task, summed over its key heads */
 #define CHUNK_LEAST 256  /* of each */
@@ -195,6 +196,14 @@ static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan
     }
 }
 
+/* Whether a row's coefficients take passes over its logits, which rows should share threads for. */
+static bool searches(const whet_attention *a, const plan_shape *shape) {
+    bool found = shape->mapped;
+    for (size_t i = 0; i < a->policy_count; i++)
+        found = found || (whet_temperature_of(&a->policies[i])->needs & NEEDS_SEARCH);
+    return found;
+}
+
 static bool count_tasks(whet_plan *plan, const plan_shape *shape) {
     size_t tasks;
     if (!size_multiply(shape->slices / shape->heads_per_task, shape->chunks, &tasks))
@@ -202,8 +211,13 @@ static bool count_tasks(whet_plan *plan, const plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
     unsigned scores = shape->has_sets ? 1 : 0; /* phases before the scores, and before the values */
     unsigned values = scores + (a->skip > 0 ? 4 : 2);
-    plan->phases = values + 2;
     plan->tasks[0] = mask_planes(a);
+    if (shape->at_once) {
+        plan->phases = scores + 1;
+        plan->tasks[scores] = tasks;
+        return true;
+    }
+    plan->phases = values + 2;
     plan->tasks[scores] = plan->tasks[scores + 2] = plan->tasks[values] = tasks;
     plan->tasks[values - 1] = plan->tasks[values + 1] = shape->slices;
     return size_multiply(shape->slices, shape->row_count, &plan->tasks[scores + 1]);
@@ -216,6 +230,7 @@ bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     while (!shape->invariant && longest_of(shape->chunk_keys) < a->keys)
         shape->chunk_keys *= 2;
     shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
+    shape->at_once = shape->chunks == 1 && !searches(a, shape);
     plan->scratch_bytes = plan->workspace_bytes = 0;
     return make_room(a, *shape, plan) && count_tasks(plan, shape);
 }

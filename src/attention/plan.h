@@ -33,6 +33,7 @@ typedef struct plan_shape {
     uint64_t heads_per_task; /* decode: key heads to a task, */
     uint64_t chunk_keys;     /* and keys */
     uint64_t extremes;       /* min and argmax are requested */
+    uint64_t at_once;        /* decode: slices of one chunk, which a task takes through all steps */
     uint64_t has_sets;       /* decode: queries are divided by the keys that the mask shows them */
     uint64_t invariant;      /* WHET_INVARIANT: see invariant.h */
     uint64_t row_maxima;     /* with max_logits: where in the workspace rows note theirs */

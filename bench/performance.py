@@ -32,6 +32,7 @@ COMMANDS = {
     "long": "build/release/whet bench --only long --json docs/performance/long.json",
     "peers": "{python} bench/peers.py --json docs/performance/peers.json",
     "llama": "build/release/plugin/ggml/bench_ggml --json docs/performance/llama.json 0.5",
+    "caches": "build/release/plugin/ggml/bench_ggml --json docs/performance/caches.json 0.5 cache",
 }
 
 
@@ -47,7 +48,7 @@ class Record:
             return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
         self.run = read("run")
-        self.bench, self.long, self.peers, self.llama = (read(name) for name in COMMANDS)
+        self.bench, self.long, self.peers, self.llama, self.caches = (read(name) for name in COMMANDS)
 
     def cases(self, section):
         """The cases of a section of `whet bench`, in order."""
@@ -294,6 +295,23 @@ def llama(record):
     return table(head, rows)
 
 
+def caches(record):
+    """A row for each type: times at every number of keys, and the errors at the largest."""
+    cases = record.caches or []
+    keys = sorted({case["keys"] for case in cases})
+    rows = []
+    for kind in dict.fromkeys(case["cache"] for case in cases):
+        of_kind = {case["keys"]: case for case in cases if case["cache"] == kind}
+        row = [kind]
+        for n in keys:
+            row += [milliseconds(of_kind[n]["llama"]), milliseconds(of_kind[n]["softmax"]),
+                    f"{of_kind[n]['llama'] / of_kind[n]['softmax']:.1f}"]
+        last = of_kind[keys[-1]]
+        rows.append((*row, f"{last['llama_error']:.1e}", f"{last['whet_error']:.1e}"))
+    head = [name for n in keys for name in (f"{n:,} keys: llama.cpp, ms", "whet, ms", "times as fast")]
+    return table(("cache", *head, "error of llama.cpp", "error of whet"), rows)
+
+
 def summary(record):
     """The short table of README.md."""
     def bench_case(section, name):
@@ -336,7 +354,7 @@ def summary(record):
 
 TABLES = {"machine": machine, "limits": limits, "prefill": prefill, "maps": maps, "decode": decode,
           "rows": rows_of_logits, "backward": backward, "threads": threads, "training": training, "long": long,
-          "peers": peers, "llama": llama, "summary": summary}
+          "peers": peers, "llama": llama, "caches": caches, "summary": summary}
 
 
 # ---- files ----
@@ -378,7 +396,7 @@ def cpu_field(name):
     return found.group(1) if found else "unknown"
 
 
-def caches():
+def processor_caches():
     sizes = {}
     for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         if (index / "type").read_text().strip() != "Instruction":
@@ -392,7 +410,7 @@ def describe_run(commands):
     virtual = " hypervisor " in cpu_field("flags") + " "
     return {"date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
             "processor": f"family {cpu_field('cpu family')}, model {cpu_field('model')}",
-            "cores": os.cpu_count(), "virtual": virtual, "caches": caches(),
+            "cores": os.cpu_count(), "virtual": virtual, "caches": processor_caches(),
             "system": f"{name}, Linux {'.'.join(platform.release().split('.')[:2])}{', virtual machine' if virtual else ''}",
             "commands": commands}
 

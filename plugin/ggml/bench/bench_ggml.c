@@ -3,10 +3,12 @@
  *
  *     bench_ggml [--json FILE] [SECONDS [PART]]
  *
- * SECONDS limits the time for each line (default 1); PART selects lines whose name contains it;
- * --json also writes the results to FILE.
+ * SECONDS limits the time for each line (default 1); PART selects lines whose name contains it, and
+ * `cache`, or the end of a name such as `cache q8_0`, those of every type of cache; --json also
+ * writes the results to FILE.
  *
- * The operation has f16 keys and values, 8 query heads on 2 key heads, and no mask. The three
+ * The operation has 8 query heads on 2 key heads, keys and values in f16 or in the type that the
+ * line names, and no mask. The three
  * variants run in turn, so that noise affects all of them alike, and the best time of each is
  * reported. Errors are relative L2 errors against the same operation computed in double. The
  * policy is chosen by layer: softmax in layer 0, adaptive in layer 1.
@@ -21,10 +23,11 @@
 #include <unistd.h>
 
 enum { STOCK, SOFTMAX, ADAPTIVE, WAYS };
-enum { HEADS = 8, KV_HEADS = 2 };
+enum { HEADS = 8, KV_HEADS = 2, DIM_MAX = 1024 };
 
 typedef struct shape {
     int queries, head_dim, keys;
+    enum ggml_type cache; /* the type of keys and values */
 } shape;
 
 static ggml_backend_t stock, ours;
@@ -142,25 +145,25 @@ static float random_normal(void) {
 }
 
 static void fill(struct ggml_tensor *tensor) {
-    size_t n = (size_t)ggml_nelements(tensor);
-    for (size_t i = 0; i < n; i++) {
-        float value = random_normal();
-        if (tensor->type == GGML_TYPE_F16)
-            ((ggml_fp16_t *)tensor->data)[i] = ggml_fp32_to_fp16(value);
-        else
-            ((float *)tensor->data)[i] = value;
+    int64_t rows = ggml_nrows(tensor), dim = tensor->ne[0];
+    float row[DIM_MAX];
+    for (int64_t r = 0; r < rows; r++) {
+        char *stored = (char *)tensor->data + (size_t)r * tensor->nb[1];
+        for (int64_t c = 0; c < dim; c++)
+            row[c] = random_normal();
+        ggml_quantize_chunk(tensor->type, row, stored, 0, 1, dim, NULL);
     }
 }
 
 static struct ggml_tensor *make_cache(problem *p) {
     struct ggml_tensor *cache =
-        ggml_new_tensor_3d(p->context, GGML_TYPE_F16, p->shape.head_dim, KV_HEADS, p->shape.keys);
+        ggml_new_tensor_3d(p->context, p->shape.cache, p->shape.head_dim, KV_HEADS, p->shape.keys);
     fill(cache);
     return cache;
 }
 
 static problem make_problem(shape s) {
-    size_t cache = (size_t)s.head_dim * KV_HEADS * (size_t)s.keys * 2;
+    size_t cache = ggml_row_size(s.cache, s.head_dim) * KV_HEADS * (size_t)s.keys;
     size_t rows = (size_t)s.head_dim * HEADS * (size_t)s.queries * 4;
     struct ggml_init_params params = {.mem_size = 3 * cache + 4 * rows + ((size_t)16 << 20)};
     problem p = {.shape = s, .context = ggml_init(params)};
@@ -198,28 +201,37 @@ static double time_of(problem *p, int way) {
 
 /* ---- errors, of the first query only: computing all of them would take too long ---- */
 
+/* The row of a key head at a position, as numbers. */
+static void cache_row(const struct ggml_tensor *cache, int kv_head, int position, float *row) {
+    const char *stored = (const char *)cache->data + (size_t)kv_head * cache->nb[1] +
+                         (size_t)position * cache->nb[2];
+    if (cache->type == GGML_TYPE_F32)
+        memcpy(row, stored, (size_t)cache->ne[0] * sizeof *row);
+    else
+        ggml_get_type_traits(cache->type)->to_float(stored, row, cache->ne[0]);
+}
+
 static void exact_row(const problem *p, int head, int query, double *out) {
-    int dim = p->shape.head_dim, heads_per_kv = HEADS / KV_HEADS;
+    int dim = p->shape.head_dim, kv_head = head / (HEADS / KV_HEADS);
+    float row[DIM_MAX];
     const float *q = (const float *)p->q->data + (query * HEADS + head) * dim;
     double *e = calloc((size_t)p->shape.keys, sizeof *e), max = -INFINITY, sum = 0;
     if (!e)
         fail("out of memory");
     for (int j = 0; j < p->shape.keys; j++) {
-        const ggml_fp16_t *k =
-            (const ggml_fp16_t *)p->k[0]->data + (j * KV_HEADS + head / heads_per_kv) * dim;
+        cache_row(p->k[0], kv_head, j, row);
         for (int c = 0; c < dim; c++)
-            e[j] += (double)q[c] * (double)ggml_fp16_to_fp32(k[c]);
+            e[j] += (double)q[c] * (double)row[c];
         e[j] /= sqrt(dim);
         max = fmax(max, e[j]);
     }
     memset(out, 0, (size_t)dim * sizeof *out);
     for (int j = 0; j < p->shape.keys; j++) {
-        const ggml_fp16_t *v =
-            (const ggml_fp16_t *)p->v->data + (j * KV_HEADS + head / heads_per_kv) * dim;
+        cache_row(p->v, kv_head, j, row);
         double weight = exp(e[j] - max);
         sum += weight;
         for (int c = 0; c < dim; c++)
-            out[c] += weight * (double)ggml_fp16_to_fp32(v[c]);
+            out[c] += weight * (double)row[c];
     }
     for (int c = 0; c < dim; c++)
         out[c] /= sum;
@@ -227,7 +239,7 @@ static void exact_row(const problem *p, int head, int query, double *out) {
 }
 
 static double error_of(problem *p, int way) {
-    double difference = 0, size = 0, exact[1024];
+    double difference = 0, size = 0, exact[DIM_MAX];
     time_of(p, way);
     for (int head = 0; head < HEADS; head++) {
         const float *row = (const float *)p->node[0]->data + head * p->shape.head_dim;
@@ -243,7 +255,7 @@ static double error_of(problem *p, int way) {
 /* ---- results ---- */
 
 static void print_result(const char *name, const double *best, const double *errors) {
-    printf("%-52s %9.3f %9.3f %9.3f %6.2f %9.2f   %.1e %.1e\n", name, 1e3 * best[STOCK],
+    printf("%-60s %9.3f %9.3f %9.3f %6.2f %9.2f   %.1e %.1e\n", name, 1e3 * best[STOCK],
            1e3 * best[SOFTMAX], 1e3 * best[ADAPTIVE], best[STOCK] / best[SOFTMAX],
            best[ADAPTIVE] / best[SOFTMAX], errors[STOCK], errors[SOFTMAX]);
     fflush(stdout);
@@ -251,12 +263,12 @@ static void print_result(const char *name, const double *best, const double *err
 
 static void write_result(shape s, int threads, const double *best, const double *errors) {
     static const char *separator = "[";
-    fprintf(
-        json,
-        "%s\n {\"queries\": %d, \"head_dim\": %d, \"keys\": %d, \"threads\": %d, \"llama\": %.6g, "
-        "\"softmax\": %.6g, \"adaptive\": %.6g, \"llama_error\": %.2g, \"whet_error\": %.2g}",
-        separator, s.queries, s.head_dim, s.keys, threads, best[STOCK], best[SOFTMAX],
-        best[ADAPTIVE], errors[STOCK], errors[SOFTMAX]);
+    fprintf(json,
+            "%s\n {\"queries\": %d, \"head_dim\": %d, \"keys\": %d, \"cache\": \"%s\", "
+            "\"threads\": %d, \"llama\": %.6g, \"softmax\": %.6g, \"adaptive\": %.6g, "
+            "\"llama_error\": %.2g, \"whet_error\": %.2g}",
+            separator, s.queries, s.head_dim, s.keys, ggml_type_name(s.cache), threads, best[STOCK],
+            best[SOFTMAX], best[ADAPTIVE], errors[STOCK], errors[SOFTMAX]);
     separator = ",";
 }
 
@@ -265,10 +277,11 @@ static void finish_json(void) {
         fail("--json: cannot write the file");
 }
 
-static void measure(shape s, int threads, double budget, const char *part) {
-    char name[64];
-    snprintf(name, sizeof name, "%d queries, head size %d, %d keys, %d threads", s.queries,
-             s.head_dim, s.keys, threads);
+/* `kind` precedes the type of the cache in the line's name. */
+static void measure(shape s, int threads, double budget, const char *kind, const char *part) {
+    char name[80];
+    snprintf(name, sizeof name, "%d queries, head size %d, %d keys, %d threads%s%s", s.queries,
+             s.head_dim, s.keys, threads, kind, *kind ? ggml_type_name(s.cache) : "");
     if (part && !strstr(name, part))
         return;
     problem p = make_problem(s);
@@ -288,10 +301,23 @@ static void measure(shape s, int threads, double budget, const char *part) {
     ggml_free(p.context);
 }
 
+/* One query over caches of every type that llama.cpp offers. */
+static void measure_caches(double budget, const char *part) {
+    static const enum ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16,
+                                           GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
+                                           GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL};
+    static const int keys[] = {4096, 32768, 131072};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+            measure((shape){1, 128, keys[j], types[i]}, 1, budget, ", cache ", part);
+}
+
 int main(int argc, char **argv) {
-    static const shape shapes[] = {{1, 64, 4096},    {1, 128, 4096},  {1, 128, 32768},
-                                   {1, 256, 32768},  {512, 64, 4096}, {512, 128, 512},
-                                   {512, 128, 4096}, {512, 256, 4096}};
+    static const shape shapes[] = {
+        {1, 64, 4096, GGML_TYPE_F16},    {1, 128, 4096, GGML_TYPE_F16},
+        {1, 128, 32768, GGML_TYPE_F16},  {1, 256, 32768, GGML_TYPE_F16},
+        {512, 64, 4096, GGML_TYPE_F16},  {512, 128, 512, GGML_TYPE_F16},
+        {512, 128, 4096, GGML_TYPE_F16}, {512, 256, 4096, GGML_TYPE_F16}};
     if (argc > 2 && strcmp(argv[1], "--json") == 0) {
         json = fopen(argv[2], "w");
         if (!json)
@@ -301,11 +327,14 @@ int main(int argc, char **argv) {
     }
     double budget = argc > 1 ? strtod(argv[1], NULL) : 1;
     start();
-    printf("%-52s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "llama.cpp", "softmax",
+    printf("%-60s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "llama.cpp", "softmax",
            "adaptive", "faster", "adaptive", "errors: llama.cpp, whet");
+    const char *part = argc > 2 ? argv[2] : NULL;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int threads = 1; threads <= 2; threads++)
-            measure(shapes[i], threads, budget, argc > 2 ? argv[2] : NULL);
+            measure(shapes[i], threads, budget, "", part);
+    if (part && strstr(part, "cache"))
+        measure_caches(budget, part);
     finish_json();
     return 0;
 }

@@ -304,9 +304,9 @@ static void draw_training(FILE *script, const void *context) {
             "'Training of a fresh head, seed %lld, %lld steps'\n"
             "set xlabel 'step'\nset ylabel 'cross-entropy, nats' offset 1\nset logscale y 10\n"
             "set format x '%%.0f'\nset xtics 0,%g\nset key off\n"
-            "plot $curve using 1:2 with lines ls 1\n"
+            "plot $curve using 1:2 with lines ls 1 title 'cross-entropy'\n"
             "unset logscale y\nset ylabel 'accuracy, %%' offset 1\nset yrange [0:100]\n"
-            "plot $curve using 1:3 with lines ls 2\nunset multiplot\n",
+            "plot $curve using 1:3 with lines ls 2 title 'accuracy'\nunset multiplot\n",
             (long long)json_integer_value(json_object_get(context, "seed")),
             (long long)json_integer_value(json_object_get(context, "steps")),
             (double)json_integer_value(json_object_get(context, "steps")) / 4);

@@ -15,6 +15,7 @@ const char *whet_mpi_last_error(void) { return sentence; }
 whet_status whet_mpi_refuse(whet_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): va_start is above */
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
     return status;

@@ -514,6 +514,7 @@ static size_t numbers_of(const backward_plan *p) {
 }
 
 static bool allocate_ends(backward_plan *p) {
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     p->ends = zeros(p->s.piece_count, sizeof *p->ends);
     for (size_t i = 0; p->ends && i < p->s.piece_count; i++) {
         const query_piece *piece = &p->s.pieces[i];

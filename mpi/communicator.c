@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 /* Called by MPI where it notices that something has failed, such as another rank. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type is MPI's */
 static void end_job(MPI_Comm *comm, int *code, ...) {
     char text[MPI_MAX_ERROR_STRING + 1] = "unknown error";
     int length = 0, rank = -1;

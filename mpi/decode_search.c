@@ -158,7 +158,7 @@ static void store_row(void *argument, size_t row, size_t worker) {
     for (size_t i = 0; i < count; i++) {
         row_view logits = whet_mpi_piece_logits(&x.at, p, p->pieces.begin + i);
         double rest = p->has_ordered ? p->rest[row * p->map.count + p->pieces.begin + i] : 1;
-        logits.out = (void *)(uintptr_t)logits.in;
+        logits.out = (void *)(uintptr_t)logits.in; /* NOLINT(performance-no-int-to-ptr) */
         p->coefficients[row * count + i] = whet_mpi_store_map(r, &logits, &rest);
     }
     whet_mpi_store_sink(r);

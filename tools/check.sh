@@ -15,7 +15,7 @@ else
 fi
 shift
 folders=()
-for folder in "${@:-include src lab cli bench fuzz llama plugin examples tests}"; do
+for folder in "${@:-include src lab cli bench fuzz llama plugin mpi web examples tests tools}"; do
     # shellcheck disable=SC2206 # the default is a list of words
     folders+=($folder)
 done

@@ -280,7 +280,7 @@ def peers(record):
 
 
 def milliseconds(seconds):
-    return f"{1e3 * seconds:.3g}" if seconds < 0.1 else f"{1e3 * seconds:,.0f}"
+    return f"{1e3 * seconds:#.3g}".rstrip(".") if seconds < 0.1 else f"{1e3 * seconds:,.0f}"
 
 
 def llama(record):
@@ -416,7 +416,10 @@ def describe_run(commands):
 
 
 def measure(folder, node_modules):
-    environment = dict(os.environ, **({"NODE_PATH": node_modules} if node_modules else {}))
+    # OpenBLAS chooses its kernels and blocks by itself: settings meant for another machine would slow the peers down.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
+    if node_modules:
+        environment["NODE_PATH"] = node_modules
     commands = []
     for name, command in COMMANDS.items():
         words = command.format(python=sys.executable).split()

@@ -25,6 +25,13 @@ test_host() { # version folder; prints the count, the rest is in build/hosts-VER
     return $status
 }
 
+for version; do
+    if ! grep -v '^#' llama/versions.txt | grep -q "^${version//./\\.} "; then
+        echo "test-hosts: $version is not in llama/versions.txt" >&2
+        exit 2
+    fi
+done
+
 failed=0
 while read -r version build _ layout; do
     [ $# -eq 0 ] || [[ " $* " == *" $version "* ]] || continue

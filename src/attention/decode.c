@@ -15,8 +15,9 @@
  * blocks, then the blocks that each key head leaves out. With a mask, one comes before
  * the scores: it finds which queries are computed together, and with which keys
  * (query_sets.h); the other phases then take one set of queries after the other.
- * A cache of one chunk, which takes a few microseconds, has all of it in one phase: a task's
- * chunk, then its rows and slices, so that threads need not wait for each other between.
+ * Where the cache is one chunk and no row searches its logits, one phase has all of these steps: a
+ * task's chunk, then its rows and slices, so that threads need not wait for each other between.
+ * Parts of a longer context (whet_plan_part) always have the phases above.
  */
 #include "attention/decode.h"
 

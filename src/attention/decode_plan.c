@@ -26,9 +26,11 @@ typedef struct layout {
     size_t outputs; /* float [task][row][padded value_dim], */
     size_t
         outputs_stride; /* from a task's to those of the next chunk: also an odd number of lines */
-    size_t part_max, part_live;                               /* with maps: see decode_work */
-    size_t block_weights, block_order, left_out, row_weights; /* with skip: see decode_work */
-    query_sets_layout sets;                                   /* with has_sets */
+    size_t part_max, part_live; /* with maps: see decode_work */
+    /* With skip: see decode_work. Slices share lines: where that could matter, a phase lies between
+     * writing and reading, or the cache is one chunk. */
+    size_t block_weights, block_order, left_out, row_weights;
+    query_sets_layout sets; /* with has_sets */
     size_t total;
     /* in the scratch of a task */
     size_t queries, weights, partial, converted, gathered, unit, scratch;
@@ -196,11 +198,15 @@ static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan
     }
 }
 
-/* Whether a row's coefficients take passes over its logits, which rows should share threads for. */
-static bool searches(const whet_attention *a, const plan_shape *shape) {
-    bool found = shape->mapped;
-    for (size_t i = 0; i < a->policy_count; i++)
-        found = found || (whet_temperature_of(&a->policies[i])->needs & NEEDS_SEARCH);
+/* Whether a row's beta or coefficients take passes over its logits: rows are tasks of their own
+ * then. */
+static bool searches(const whet_attention *a) {
+    bool found = false;
+    for (size_t i = 0; i < a->policy_count; i++) {
+        const whet_policy *policy = &a->policies[i];
+        bool beta = !a->betas && (whet_temperature_of(policy)->needs & NEEDS_SEARCH);
+        found = found || beta || !whet_decode_has_exponentials(whet_map_of(policy));
+    }
     return found;
 }
 
@@ -230,7 +236,7 @@ bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     while (!shape->invariant && longest_of(shape->chunk_keys) < a->keys)
         shape->chunk_keys *= 2;
     shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
-    shape->at_once = shape->chunks == 1 && !searches(a, shape);
+    shape->at_once = shape->chunks == 1 && !searches(a);
     plan->scratch_bytes = plan->workspace_bytes = 0;
     return make_room(a, *shape, plan) && count_tasks(plan, shape);
 }

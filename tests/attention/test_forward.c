@@ -154,10 +154,11 @@ TEST(long_caches_of_every_type_and_layout_agree) {
     example_print_worst();
 }
 
-/* Interleaved heads, 2, 3, 4 and 8 of them per task, over several chunks. */
+/* Interleaved heads, 2, 3, 4 and 8 of them per task, over several chunks and over one. */
 TEST(heads_that_lie_side_by_side_agree) {
-    static const size_t heads_keys[][2] = {{2, 4500}, {3, 2800}, {16, 700}, {16, 1100}, {8, 2100}};
-    for (size_t i = 0; i < 5; i++) {
+    static const size_t heads_keys[][2] = {{2, 4500}, {3, 2800}, {16, 700}, {16, 1100},
+                                           {8, 2100}, {16, 250}, {32, 250}};
+    for (size_t i = 0; i < 7; i++) {
         for (size_t type = 0; type < CACHE_TYPES; type++) {
             example_shape shape = {.batch = 2, .queries = 1 + 2 * (type % 2), .head_dim = 32};
             shape.kv_heads = heads_keys[i][0];

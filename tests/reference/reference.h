@@ -30,8 +30,10 @@ bool reference_is_rounded(const void *at, whet_type type, float x);
 size_t reference_size(whet_type type);
 double reference_load(const void *at, whet_type type);
 
-/* Whether elements of a type are in blocks of 32. */
+/* The last type of keys and values that has the next number after the one before it. */
 #define REFERENCE_LAST_TYPE WHET_IQ4_NL
+
+/* Whether elements of a type are in blocks of 32. */
 bool reference_is_quantised(whet_type type);
 
 /* Bytes of a row of n elements in any type of keys and values but a caller's own, and one of its

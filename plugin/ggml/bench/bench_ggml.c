@@ -3,15 +3,14 @@
  *
  *     bench_ggml [--json FILE] [SECONDS [PART]]
  *
- * SECONDS limits the time for each line (default 1); PART selects lines whose name contains it, and
- * `cache`, or the end of a name such as `cache q8_0`, those of every type of cache; --json also
- * writes the results to FILE.
+ * SECONDS limits the time for each line (default 1); PART selects lines whose name contains it.
+ * Only a PART with `cache` in it, such as `cache` or `cache q8_0`, has lines for every type of
+ * cache. --json also writes the results to FILE.
  *
  * The operation has 8 query heads on 2 key heads, keys and values in f16 or in the type that the
- * line names, and no mask. The three
- * variants run in turn, so that noise affects all of them alike, and the best time of each is
- * reported. Errors are relative L2 errors against the same operation computed in double. The
- * policy is chosen by layer: softmax in layer 0, adaptive in layer 1.
+ * line names, and no mask. The three variants run in turn, so that noise affects all of them alike,
+ * and the best time of each is reported. Errors are relative L2 errors against the same operation
+ * computed in double. The policy is chosen by layer: softmax in layer 0, adaptive in layer 1.
  */
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -33,6 +32,7 @@ typedef struct shape {
 static ggml_backend_t stock, ours;
 static ggml_backend_reg_t cpu;
 static FILE *json; /* or NULL */
+static size_t lines;
 
 static _Noreturn void fail(const char *what) {
     fprintf(stderr, "bench_ggml: %s\n", what);
@@ -255,7 +255,7 @@ static double error_of(problem *p, int way) {
 /* ---- results ---- */
 
 static void print_result(const char *name, const double *best, const double *errors) {
-    printf("%-60s %9.3f %9.3f %9.3f %6.2f %9.2f   %.1e %.1e\n", name, 1e3 * best[STOCK],
+    printf("%-64s %9.3f %9.3f %9.3f %6.2f %9.2f   %.1e %.1e\n", name, 1e3 * best[STOCK],
            1e3 * best[SOFTMAX], 1e3 * best[ADAPTIVE], best[STOCK] / best[SOFTMAX],
            best[ADAPTIVE] / best[SOFTMAX], errors[STOCK], errors[SOFTMAX]);
     fflush(stdout);
@@ -284,6 +284,7 @@ static void measure(shape s, int threads, double budget, const char *kind, const
              s.head_dim, s.keys, threads, kind, *kind ? ggml_type_name(s.cache) : "");
     if (part && !strstr(name, part))
         return;
+    lines++;
     problem p = make_problem(s);
     double best[WAYS] = {HUGE_VAL, HUGE_VAL, HUGE_VAL}, end = now() + budget;
     struct ggml_threadpool *pool = make_threads(threads);
@@ -327,7 +328,7 @@ int main(int argc, char **argv) {
     }
     double budget = argc > 1 ? strtod(argv[1], NULL) : 1;
     start();
-    printf("%-60s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "llama.cpp", "softmax",
+    printf("%-64s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "llama.cpp", "softmax",
            "adaptive", "faster", "adaptive", "errors: llama.cpp, whet");
     const char *part = argc > 2 ? argv[2] : NULL;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -335,6 +336,8 @@ int main(int argc, char **argv) {
             measure(shapes[i], threads, budget, "", part);
     if (part && strstr(part, "cache"))
         measure_caches(budget, part);
+    if (lines == 0)
+        fail("PART selects no line");
     finish_json();
     return 0;
 }
